@@ -49,22 +49,20 @@ class Cluster:
         return f"{self.job}-{role}-{index}.{self.job}.{self.namespace}.svc.{self.domain}"
 
     def tf_address(self, role: str, index: int) -> str:
+        """`host:port` of a task's TensorFlow server."""
         if role in self.addresses:
             return self.addresses[role][index]
         return f"{self.host(role, index)}:{self.port}"
 
     def agent_address(self, role: str, index: int) -> str:
+        """`host:port` of a task's agent."""
         if role in self.agents:
             return self.agents[role][index]
         return f"{self.host(role, index)}:{self.agent_port}"
 
     def members(self) -> list[tuple[str, int]]:
         """Every (role, index) of TensorFlow's cluster map, chief first; empty under Mirrored."""
-        return [
-            (role, index)
-            for role in CLUSTER_ROLES[self.strategy]
-            for index in range(self.replicas.get(role, 0))
-        ]
+        return [(role, index) for role in CLUSTER_ROLES[self.strategy] for index in range(self.replicas.get(role, 0))]
 
     def leader(self) -> tuple[str, int]:
         """Who saves and exports: the chief, or worker 0 where there is none (tf.distribute's own rule)."""

@@ -29,8 +29,11 @@ ENV_GRACE_SECONDS: Final = "DISTTRAIN_GRACE_SECONDS"  # the pod's terminationGra
 ENV_AGENT_PORT: Final = "DISTTRAIN_AGENT_PORT"  # only where it is not AGENT_PORT
 ENV_GATE_SECONDS: Final = "DISTTRAIN_GATE_SECONDS"  # how long to wait for the peers; default GATE_SECONDS
 ENV_TERMINATION_LOG: Final = "DISTTRAIN_TERMINATION_LOG"  # where the last word goes; default TERMINATION_LOG
-ENV_PARENT_FD: Final = "DISTTRAIN_PARENT_FD"  # `disttrain run` only: a pipe whose end of file means "your parent is gone"
+ENV_PARENT_FD: Final = "DISTTRAIN_PARENT_FD"  # `disttrain run` only: a pipe; its end of file: the parent is gone
 ENV_TF_CONFIG: Final = "TF_CONFIG"
+
+# --- environment that a person may set for the training process ---
+ENV_CPU_DEVICES: Final = "DISTTRAIN_CPU_DEVICES"  # Mirrored without a GPU: train on so many logical CPU devices
 
 # --- environment that the agent gives to the training process ---
 ENV_REPORT_FD: Final = "DISTTRAIN_REPORT_FD"  # an inherited datagram socket; one JSON object a datagram
@@ -48,6 +51,8 @@ MAX_PODS_WITH_LITERAL_TF_CONFIG: Final = 128
 # --- exit codes of the agent; a training process's own code (or 128 + signal) passes through unchanged ---
 EXIT_SAVED: Final = 42  # the training process saved on SIGTERM; not counted as a failure
 EXIT_USAGE: Final = 64  # sysexits EX_USAGE: the environment or the arguments are wrong; a restart cannot help
+EXIT_INTERNAL_ERROR: Final = 70  # sysexits EX_SOFTWARE: a fault of the agent's own; its log has the traceback
+EXIT_CANNOT_SERVE: Final = 71  # sysexits EX_OSERR: the agent's port is taken by somebody else
 EXIT_PEERS_MISSING: Final = 75  # sysexits EX_TEMPFAIL: the gate's deadline passed; the message names the peers
 EXIT_CANNOT_EXECUTE: Final = 126  # as a shell has it
 EXIT_NOT_FOUND: Final = 127  # as a shell has it: the program to run does not exist
@@ -73,3 +78,14 @@ STATE_GATE: Final = "waiting"  # for its peers; `waitingFor` names them
 STATE_RUNNING: Final = "running"
 STATE_STOPPING: Final = "stopping"  # SIGTERM was received and passed on (or is held for the leader's save)
 STATE_EXITED: Final = "exited"
+
+# --- how it ended: `reason` in GET /v1/status and in the termination message ---
+REASON_CANNOT_SERVE: Final = "CannotServe"
+REASON_COMPLETED: Final = "Completed"  # exit 0
+REASON_ERROR: Final = "Error"  # the program's own failure, or a signal that the agent did not pass on
+REASON_INTERNAL_ERROR: Final = "InternalError"
+REASON_KILLED: Final = "Killed"  # by the agent: it did not end within the grace period
+REASON_PEERS_MISSING: Final = "PeersMissing"
+REASON_SAVED: Final = "Saved"  # exit 42
+REASON_STOPPED: Final = "Stopped"  # it ended after a stop signal
+REASON_USAGE_ERROR: Final = "UsageError"
