@@ -57,12 +57,14 @@ AGENT_PORT: Final = contract.AGENT_PORT
 
 # --- limits ---
 MAX_NAME_LENGTH: Final = 50  # so that <name>-evaluator-<index> and <name>-worker-9999 stay DNS labels (63)
+NAME_PATTERN: Final = "^[a-z]([-a-z0-9]*[a-z0-9])?$"  # RFC 1035 label, as a Service's name must be
 MAX_WORKERS: Final = 10_000
 MAX_PARAMETER_SERVERS: Final = 1_000
 DEFAULT_BACKOFF_LIMIT: Final = 6  # batch/v1 Job's
 DEFAULT_GRACE_SECONDS: Final = 120  # time to save a checkpoint; used where the user's template sets none
 DEFAULT_EVALUATOR_GRACE_SECONDS: Final = 300
 MAX_MESSAGE_LENGTH: Final = 1024
+RETRY_SECONDS: Final = 10  # between tries of a create that was refused, or whose name is taken
 
 # --- condition types (metav1.Condition) ---
 SUSPENDED: Final = "Suspended"
@@ -98,5 +100,8 @@ REASON_POD_DELETED: Final = "PodDeleted"
 REASON_POD_EXITED: Final = "PodExited"
 REASON_SAVED_ON_SIGNAL: Final = "SavedOnSignal"  # exit 42
 REASON_PEERS_MISSING: Final = "PeersMissing"  # the agent's gate gave up
+REASON_USAGE_ERROR: Final = "UsageError"  # exit 64: the same again would fail the same way
+REASON_INIT_CONTAINER_FAILED: Final = "InitContainerFailed"
+REASON_EVALUATOR_FAILED: Final = "EvaluatorFailed"  # restarted by itself, never counted
 EVENT_POD_CREATED: Final = "PodsCreated"
 EVENT_PODS_DELETED: Final = "PodsDeleted"

@@ -1,0 +1,1 @@
+"""The resource: models, parsing, defaults, validation, and the CRD generated from them. No I/O but in `render`."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from disttrain.api.errors import FieldError
-from disttrain.api.spec import JobSpec
+from disttrain.api.job import Job
 from disttrain.api.status import JobStatus
+
+__all__ = ["Child", "Delete", "Event", "Exit", "Job", "Manifest", "Observed", "Plan", "Pod", "Report", "Settings"]
 
 Manifest = dict[str, Any]
 """A Kubernetes object as JSON-compatible data."""
@@ -29,24 +30,6 @@ class Settings:
     cluster_domain: str = "cluster.local"
     restart_backoff_seconds: float = 10.0
     """Wait before the second counted restart; doubles up to 300 s. The first restart comes at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A DistTrainJob as the API server (or the manifest file) has it.
-
-    `spec` is None exactly when `errors` is not empty: the object was stored but does not describe a job.
-    """
-
-    name: str
-    namespace: str
-    uid: str
-    generation: int
-    created_at: datetime
-    deleting: bool
-    spec: JobSpec | None
-    errors: tuple[FieldError, ...]
-    status: JobStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +72,8 @@ class Report:
     waiting_for: tuple[str, ...] = ()
     error: str | None = None
     time: datetime | None = None
+    attempt: int | None = None
+    """Of which attempt's pod this was said; None where it did not say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +97,8 @@ class Pod:
     waiting_reason: str | None = None
     """Why it does not run yet, in Kubernetes' word: Unschedulable, ImagePullBackOff, ContainerCreating, ..."""
     waiting_message: str = ""
+    sidecars_running: bool = False
+    """A container beside the trainer's still runs, so the pod holds its resources although the trainer has ended."""
 
 
 @dataclass(frozen=True, slots=True)
