@@ -8,15 +8,16 @@ a skip for want of something that could be installed is a failure. Exit code 1 i
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "test-results"
@@ -43,8 +44,9 @@ def _needs_emulator() -> Skip | None:
 
 
 def _needs_tensorflow() -> Skip | None:
-    probe = subprocess.run([PYTHON, "-c", "import importlib.util as u, sys; sys.exit(not u.find_spec('tensorflow'))"], check=False)
-    return Skip("TensorFlow is not installed: pip install 'disttrain[trainer]'", installable=True) if probe.returncode else None
+    if importlib.util.find_spec("tensorflow") is None:
+        return Skip("TensorFlow is not installed: pip install 'disttrain[trainer]'", installable=True)
+    return None
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ SUITES = (
             (PYTHON, "-m", "disttrain.api.render", "--check"),
         ),
     ),
-    Suite("unit", "the resource, the core, the shells' parts, golden objects", ("tests/unit", "tests/golden"), workers=2),
+    Suite("unit", "the resource, the core, the shells, golden objects", ("tests/unit", "tests/golden"), workers=2),
     Suite("properties", "stateful models of a job's life", ("tests/properties",), workers=2),
     Suite(
         "emulator",
@@ -161,9 +163,8 @@ def main(names: list[str]) -> int:
     for outcome in outcomes:
         ran = outcome.passed + outcome.failed + outcome.skipped
         note = outcome.note if ran else f"not run: {outcome.note}"
-        print(
-            f"{outcome.suite.name:12} {outcome.passed:7d} {outcome.failed:7d} {outcome.skipped:8d} {outcome.seconds:8.0f}  {note}"
-        )
+        counts = f"{outcome.passed:7d} {outcome.failed:7d} {outcome.skipped:8d}"
+        print(f"{outcome.suite.name:12} {counts} {outcome.seconds:8.0f}  {note}")
     passed, failed, skipped = (sum(getattr(o, key) for o in outcomes) for key in ("passed", "failed", "skipped"))
     print(f"\n{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
