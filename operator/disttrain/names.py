@@ -60,6 +60,7 @@ MAX_NAME_LENGTH: Final = 50  # so that <name>-evaluator-<index> and <name>-worke
 NAME_PATTERN: Final = "^[a-z]([-a-z0-9]*[a-z0-9])?$"  # RFC 1035 label, as a Service's name must be
 MAX_WORKERS: Final = 10_000
 MAX_PARAMETER_SERVERS: Final = 1_000
+MAX_PODS: Final = MAX_WORKERS + MAX_PARAMETER_SERVERS + 2  # and a chief and an evaluator
 DEFAULT_BACKOFF_LIMIT: Final = 6  # batch/v1 Job's
 DEFAULT_GRACE_SECONDS: Final = 120  # time to save a checkpoint; used where the user's template sets none
 DEFAULT_EVALUATOR_GRACE_SECONDS: Final = 300

@@ -197,7 +197,7 @@ class JobStatus(StatusModel):
     start_time: Time | None = Field(None, description="When the job began or last resumed.")
     completion_time: Time | None = Field(None, description="When the job succeeded or failed.")
     accounted_pods: Annotated[
-        tuple[Annotated[str, Field(max_length=64)], ...], ListType("atomic"), Field(max_length=10_000)
+        tuple[Annotated[str, Field(max_length=64)], ...], ListType("atomic"), Field(max_length=names.MAX_PODS)
     ] = Field((), description="Uids of pods whose failure is counted and that still exist.")
     last_failure: LastFailure | None = Field(None, description="The last failure of a pod.")
     last_resume: LastResume | None = Field(None, description="Where training continued after the last restart.")

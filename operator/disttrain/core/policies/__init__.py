@@ -1,0 +1,1 @@
+"""The rules of a job's life, one a file, each with its table."""
