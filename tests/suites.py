@@ -113,7 +113,7 @@ def _run_pytest(outcome: Outcome, environment: dict[str, str]) -> None:
     report = RESULTS / f"{suite.name}.xml"
     command = [PYTHON, "-m", "pytest", "-q", f"--junit-xml={report}", *suite.paths]
     if suite.workers:
-        command += ["-n", str(suite.workers), "--dist", "loadgroup"]
+        command += ["-n", str(suite.workers), "--dist", "loadfile"]
     code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     cases = ElementTree.parse(report).getroot().iter("testcase") if report.exists() else iter(())
     for case in cases:

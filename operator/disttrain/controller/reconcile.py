@@ -187,7 +187,9 @@ class Reconciler:
             except (NotFound, Conflict):  # gone, or the name is another object's by now
                 self._cache.gone(doomed.kind, key, doomed.uid)
                 return True
-            if answer.get("kind") == doomed.kind and answer["metadata"].get("deletionTimestamp"):
+            # Without a resourceVersion it went away (its node was faster) while the API server was marking it.
+            marked = answer.get("metadata", {})
+            if answer.get("kind") == doomed.kind and {"deletionTimestamp", "resourceVersion"} <= marked.keys():
                 self._cache.answered(doomed.kind, answer)  # ends in its own time; the watch will tell
             else:
                 self._cache.gone(doomed.kind, key, doomed.uid)
