@@ -24,7 +24,7 @@ help:  ## list the commands
 
 quickstart: .venv/quickstart.stamp  ## make the environment and train examples/digits-mwms.yaml with two workers as processes
 	@$(RUN) -m disttrain.cli.main run examples/digits-mwms.yaml
-	@$(RUN) examples/predict.py disttrain-runs
+	@$(RUN) examples/predict.py "$$(ls -dt disttrain-runs/digits-*/model | head -n 1)"
 
 env: .venv/dev.stamp  ## make the environment with everything for development
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from disttrain_agent import contract
+from disttrain_agent import __version__, contract
 
 # --- the resource ---
 GROUP: Final = "disttrain.dev"
@@ -45,6 +45,8 @@ LABEL_APP_NAME: Final = "app.kubernetes.io/name"
 APP_NAME: Final = "disttrain"
 
 TRAINER_CONTAINER: Final = "trainer"
+TRAINER_IMAGE: Final = f"disttrain-trainer:{__version__}"  # for trainer containers that name none
+AGENT_IMAGE: Final = f"disttrain-agent:{__version__}"  # from which the agent is put into other images
 AGENT_INIT_CONTAINER: Final = "disttrain-agent"
 AGENT_VOLUME: Final = "disttrain-agent"
 AGENT_MOUNT_PATH: Final = "/disttrain-agent"

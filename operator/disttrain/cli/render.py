@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from disttrain import names
 from disttrain.cli.options import Format, Manifests, Verbosity
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def render(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="For jobs that name none.")] = "default",
     trainer_image: Annotated[
         str, typer.Option(help="The operator's default trainer image, for templates without an image.")
-    ] = "disttrain-trainer",
-    agent_image: Annotated[str, typer.Option(help="The image that the agent is taken from.")] = "disttrain-agent",
+    ] = names.TRAINER_IMAGE,
+    agent_image: Annotated[str, typer.Option(help="The image that the agent is taken from.")] = names.AGENT_IMAGE,
     _verbose: Verbosity = False,
 ) -> None:
     """All documents of all files, or nothing if one has a fault."""

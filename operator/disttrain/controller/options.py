@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from disttrain import names
 from disttrain.controller import version
 from disttrain.controller.connection import Access, find_access
 from disttrain.controller.logs import LogFormat
@@ -101,8 +102,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="NAME[,NAME]",
         help="namespaces to serve, comma-separated or repeated; default: all [DISTTRAIN_NAMESPACES]",
     )
-    flags.add("--trainer-image", f"disttrain-trainer:{version.VERSION}", "image of trainer containers that name none")
-    flags.add("--agent-image", f"disttrain-agent:{version.VERSION}", "image from which the agent is taken")
+    flags.add("--trainer-image", names.TRAINER_IMAGE, "image of trainer containers that name none")
+    flags.add("--agent-image", names.AGENT_IMAGE, "image from which the agent is taken")
     flags.add("--operator-namespace", None, "where the operator runs; default: its pod's namespace")
     flags.add("--cluster-domain", "cluster.local", "the cluster's DNS domain")
     flags.add("--concurrency", "32", "jobs worked on at once", type=_positive)
