@@ -22,11 +22,18 @@ _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def installation(testrun_uid: str) -> Iterator[Installation]:
+def installation(testrun_uid: str, pytestconfig: pytest.Config) -> Iterator[Installation]:
     """Started by the first test process that needs it, ended by the last."""
-    shared = Shared(f"test-{testrun_uid[:12]}", _say)
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+
+    def say(line: str) -> None:
+        """Not captured: a first build takes minutes, and silence looks like a fault."""
+        with capture.global_and_fixture_disabled():
+            print(line, file=sys.stderr, flush=True)
+
+    shared = Shared(f"test-{testrun_uid[:12]}", say)
     try:
-        yield install(shared, _say)
+        yield install(shared, say)
     finally:
         shared.leave()
 
@@ -89,7 +96,3 @@ def _is_error(line: dict[str, object], namespace: str) -> bool:
     """An error about this namespace or about none (that is, about the operator)."""
     severe = str(line.get("level", "")).lower() in ("error", "critical") or "Traceback" in str(line.get("message"))
     return severe and line.get("namespace", namespace) == namespace
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.__stderr__, flush=True)  # past pytest's capture: a first build takes minutes

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.emulator.installation import Installation
 from tests.emulator.jobs import conditions, orders
-from tests.emulator.kube import Kube, Manifest, RefusedError
+from tests.emulator.kube import Kube, Manifest
 from tests.emulator.watching import View, Watch, Watches
 
 KINDS = ("DistTrainJob", "Pod", "Service", "NetworkPolicy", "ServiceAccount")
@@ -129,14 +129,6 @@ class Space:
             lambda: not any(self.watch(kind).objects for kind in OURS), "no pod, Service or NetworkPolicy is left"
         )
 
-    async def gone(self, kind: str, name: str) -> bool:
-        """Whether the API server does not know the object (now, not as watched)."""
-        try:
-            await self.kube.get(kind, self.name, name)
-        except RefusedError as error:
-            return error.code == 404
-        return False
-
     def _describe(self) -> str:
         jobs = {name: each.get("status") for name, each in self.watch("DistTrainJob").objects.items()}
         pods = {name: _brief(pod) for name, pod in self.pods().items()}
@@ -163,9 +155,5 @@ def attempt(pod: Manifest) -> int:
 
 def _brief(pod: Manifest) -> str:
     ending = "" if is_alive(pod) else ", being deleted"
-    return f"{pod['status'].get('phase')}, attempt {attempt_or_none(pod)}{ending}"
-
-
-def attempt_or_none(pod: Manifest) -> str | None:
-    label: str | None = pod["metadata"].get("labels", {}).get("disttrain.dev/attempt")
-    return label
+    label = pod["metadata"].get("labels", {}).get("disttrain.dev/attempt")
+    return f"{pod['status'].get('phase')}, attempt {label}{ending}"

@@ -142,6 +142,16 @@ async def test_a_pod_that_ends_in_its_own_time_is_known_to_be_terminating(stage:
     assert stage.count("disttrain_pods_deleted_total") == 1
 
 
+async def test_a_pod_whose_node_was_faster_than_the_delete_is_known_to_be_gone(stage: Stage) -> None:
+    stage.watch.told(pod(0, 20))
+    answer = deleting(pod(0), 30)
+    del answer["metadata"]["resourceVersion"]  # what the API server answers then
+    stage.api.delete_answers[worker(0)] = answer
+    await stage.look(doomed())
+    await stage.look(Plan())
+    assert stage.seen[1][1].pods == ()
+
+
 @pytest.mark.parametrize("error", [fails(NotFound, "delete", 404), fails(Conflict, "delete")])
 async def test_a_pod_that_is_gone_or_another_by_now_counts_as_gone(stage: Stage, error: ApiError) -> None:
     stage.watch.told(pod(0, 20))
