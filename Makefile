@@ -24,7 +24,7 @@ help:  ## list the commands
 
 quickstart: .venv/quickstart.stamp  ## make the environment and train examples/digits-mwms.yaml with two workers as processes
 	@$(RUN) -m disttrain.cli.main run examples/digits-mwms.yaml
-	@$(RUN) examples/predict.py "$$(ls -dt disttrain-runs/digits-*/model | head -n 1)"
+	@TF_CPP_MIN_LOG_LEVEL=2 $(RUN) examples/predict.py "$$(ls -dt disttrain-runs/digits-*/model | head -n 1)"
 
 env: .venv/dev.stamp  ## make the environment with everything for development
 
@@ -44,6 +44,9 @@ format: .venv/dev.stamp  ## rewrite the sources in the project's format
 manifests: .venv/dev.stamp  ## regenerate manifests/crd.yaml and manifests/install.yaml from disttrain.api
 	$(RUN) -m disttrain.api.render
 
+e2e: .venv/dev.stamp  ## real pods on a two-node cluster of our own in network namespaces (Linux, root); not part of `make test` yet
+	$(RUN) -m pytest -q tests/e2e
+
 emulator-up: .venv/dev.stamp  ## start a real API server with fake nodes for experiments
 	$(RUN) -m tests.cluster emulator up
 
@@ -53,4 +56,4 @@ emulator-down:  ## stop it
 clean:  ## remove what was built here (not the caches in your home directory)
 	rm -rf .venv .uv dist build test-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help quickstart env test test-fast lint format manifests emulator-up emulator-down clean
+.PHONY: help quickstart env test test-fast lint format manifests e2e emulator-up emulator-down clean

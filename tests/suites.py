@@ -83,7 +83,9 @@ SUITES = (
         missing=_needs_emulator,
     ),
     Suite("trainer", "real TensorFlow processes under every strategy", ("tests/trainer",), missing=_needs_tensorflow),
-    Suite("local", "disttrain run, with and without TensorFlow", ("tests/local",), workers=2, missing=_needs_tensorflow),
+    Suite(
+        "local", "disttrain run, with and without TensorFlow", ("tests/local",), workers=2, missing=_needs_tensorflow
+    ),
 )
 
 

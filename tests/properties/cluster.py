@@ -63,6 +63,7 @@ class Cluster:
     faults: list[Fault] = field(default_factory=list)
     completed: dict[str, Manifest] = field(default_factory=dict)  # by uid: exited 0 by itself
     made: list[Manifest] = field(default_factory=list)
+    mistakes: set[str] = field(default_factory=set)  # uids of what an operator made that did not lead any more
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
 
     # --- the API server ---
@@ -80,8 +81,8 @@ class Cluster:
             raise ConflictError
         self._change(status=status.to_manifest())
 
-    def create(self, manifest: Manifest) -> None:
-        """Creates or, if the name is taken (AlreadyExists), does nothing."""
+    def create(self, manifest: Manifest, *, by_mistake: bool = False) -> None:
+        """Creates or, if the name is taken (AlreadyExists), does nothing. `by_mistake`: by one who should not lead."""
         store = self.pods if manifest["kind"] == "Pod" else self.children
         key = manifest["metadata"]["name"] if manifest["kind"] == "Pod" else manifest["kind"]
         if key in store:
@@ -92,6 +93,8 @@ class Cluster:
             body["status"] = {"phase": "Pending"}
         store[key] = body
         self.made.append(body)
+        if by_mistake:
+            self.mistakes.add(uid_of(body))
 
     def delete(self, delete: Delete) -> None:
         """Begins a graceful deletion; another object of the same name is not hit."""
@@ -214,6 +217,17 @@ def attempt_of(pod: Manifest) -> int:
 
 def is_deleting(pod: Manifest) -> bool:
     return "deletionTimestamp" in pod["metadata"]
+
+
+def index_of(pod: Manifest) -> int:
+    return int(pod["metadata"]["labels"][names.LABEL_INDEX])
+
+
+def told_cluster(pod: Manifest) -> str:
+    """What the pod was told of the job's size."""
+    environment = pod["spec"]["containers"][0]["env"]
+    value: str = next(entry["value"] for entry in environment if entry["name"] == contract.ENV_CLUSTER)
+    return value
 
 
 def in_role(pods: Iterable[Manifest], *roles: str) -> list[Manifest]:

@@ -9,6 +9,8 @@ I3  Succeeded and Failed are for ever, and never both
 I4  Succeeded only if the deciding replicas ended with 0 by themselves, in the current attempt
 I5  restarts never decrease and never exceed the failures that happened; a gang failing together is one
 I6  observedGeneration never runs ahead or back
+I8  nothing of another job is touched
+I9  at rest, all pods that train were told of the same cluster
 
 and from any state: the operator comes to rest (an unchanged world needs no write), and when nothing goes wrong any more
 the job ends as its rules say, with nothing left running.
@@ -23,6 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from disttrain import names
+from disttrain.core import indexes
 from disttrain.core.model import Job, Manifest, Observed, Plan, Settings
 from disttrain.core.plan import plan
 from tests.properties.cluster import (
@@ -31,9 +34,11 @@ from tests.properties.cluster import (
     Snapshot,
     attempt_of,
     in_role,
+    index_of,
     is_deleting,
     new_job,
     role_of,
+    told_cluster,
     uid_of,
 )
 from tests.properties.conftest import PROFILE
@@ -62,7 +67,15 @@ SLEEPS = "sleeps"
 REACTIONS = [None, None, None, None, SLEEPS, SLEEPS, 0, 1, 2, 3]
 EVENTS = [
     *("kubelet_catches_up", "kubelet_catches_up", "pod_starts", "pod_is_gone"),
-    *("programs_end", "programs_end", "pod_is_evicted", "pod_is_deleted", "pod_vanishes", "child_is_deleted"),
+    *(
+        "programs_end",
+        "programs_end",
+        "pod_is_evicted",
+        "pod_is_deleted",
+        "pod_vanishes",
+        "pod_obeys",
+        "child_is_deleted",
+    ),
     *("spec_is_suspended", "spec_is_resumed", "spec_is_resumed", "spec_is_scaled", "job_is_recreated", "time_passes"),
     *("operator_works", "operator_holds_back", "operator_lags", "operator_lags", "operator_was_paused"),
     "one_failure_at_rest_is_one_restart",
@@ -92,6 +105,12 @@ class JobLife(RuleBasedStateMachine):
         self._begin_anew()
         if begin == "running":
             self._run_until(self._is_running)
+
+    def _goes_with(self, lost: Manifest, other: Manifest) -> bool:
+        """Whether a pod is restarted when another one is lost: the table of `policies.restart`, written again."""
+        if self._is_gang():
+            return role_of(other) in GANG_ROLES
+        return other is lost or (role_of(lost), role_of(other)) == (names.PS, names.CHIEF)
 
     def _begin_anew(self):
         self.ended: str | None = None
@@ -141,6 +160,13 @@ class JobLife(RuleBasedStateMachine):
 
     def pod_is_deleted(self, which, *_):
         self._to_one(list(self.cluster.pods.values()), which, self.cluster.delete_by_hand)
+
+    def pod_obeys(self, which, *_):
+        """It is deleted by hand and exits 0 because of that, before anybody looks."""
+        staying = [pod for pod in self.cluster.running() if not is_deleting(pod)]
+        self._to_one(staying, which, self.cluster.delete_by_hand)
+        self._tick()
+        self._to_one(staying, which, lambda pod: self.cluster.exit(pod, 0))
 
     def pod_vanishes(self, which, *_):
         self._to_one(list(self.cluster.pods.values()), which, self.cluster.vanish)
@@ -193,10 +219,15 @@ class JobLife(RuleBasedStateMachine):
         if code == 0 or not candidates or not self._is_active():
             return
         before = self.cluster.status()
-        self.cluster.exit(candidates[which % len(candidates)], code)
+        pod = candidates[which % len(candidates)]
+        others = {uid_of(pod): pod for pod in self._current(list(self.cluster.pods.values()))}
+        self.cluster.exit(pod, code)
         self._tick()
         self._settle()
         after = self.cluster.status()
+        staying = {uid_of(pod) for pod in self.cluster.pods.values() if not is_deleting(pod)}
+        if not self._has_ended():
+            assert {uid for uid, other in others.items() if self._goes_with(pod, other)} == others.keys() - staying
         counted, free = after.restarts - before.restarts, after.disruptions - before.disruptions
         assert (counted, free) == ((0, 1) if code == 42 else (1, 0))
 
@@ -208,6 +239,19 @@ class JobLife(RuleBasedStateMachine):
         self.an_end_is_for_ever()
         self.failures_are_counted_once()
         self.generations_are_honest()
+        self.completions_are_true()
+
+    def completions_are_true(self):
+        """Of a gang only those of the current attempt count."""
+        status = self.cluster.status()
+        for role, part in status.roles.items():
+            is_member = self._is_gang() and role != names.EVALUATOR
+            done = {
+                index_of(pod)
+                for pod in in_role(self.cluster.completed.values(), role)
+                if not is_member or attempt_of(pod) == status.attempt
+            }
+            assert indexes.parse(part.completed_indexes, 100) <= done
 
     def everything_is_owned(self):  # I2
         for body in self.cluster.made:
@@ -301,7 +345,7 @@ class JobLife(RuleBasedStateMachine):
                 self.basis = self._age_of(snapshot.observed)
             elif isinstance(step, dict):
                 assert not is_fresh or not self._would_meet_old_members(step)  # I1
-                self.cluster.create(step)
+                self.cluster.create(step, by_mistake=snapshot.resource_version != self._resource_version())
             else:
                 self.cluster.delete(step)
         self._tick()
@@ -333,12 +377,19 @@ class JobLife(RuleBasedStateMachine):
                 return decided.wake_at
         raise AssertionError(f"the operator does not come to rest: {decided}")
 
-    def _assert_no_mix(self) -> None:  # I1
-        """At rest a gang's pods that are to stay are of one attempt; that a replica has one pod, names see to."""
-        if self._is_gang():
-            staying = [pod for pod in self._members() if not is_deleting(pod)]
-            ended = self._has_ended()
-            assert ended or len({attempt_of(pod) for pod in staying}) <= 1
+    def _assert_no_mix(self) -> None:  # I1, I9
+        """At rest a gang's pods that are to stay are of one attempt, and all pods were told of the same cluster."""
+        staying = [
+            pod
+            for pod in self.cluster.pods.values()
+            if self.cluster.is_own(pod)
+            and not is_deleting(pod)
+            and role_of(pod) != names.EVALUATOR
+            and uid_of(pod) not in self.cluster.mistakes
+        ]
+        if not self._has_ended():
+            assert len({told_cluster(pod) for pod in staying}) <= 1
+            assert not self._is_gang() or len({attempt_of(pod) for pod in staying}) <= 1
 
     # --- what is what ---
 
@@ -349,6 +400,10 @@ class JobLife(RuleBasedStateMachine):
     def _to_one(self, pods: list[Manifest], which: int, do) -> None:
         if pods:
             do(pods[which % len(pods)])
+
+    def _resource_version(self) -> int:
+        version: int = self.cluster.job["metadata"]["resourceVersion"]
+        return version
 
     def _is_gang(self) -> bool:
         return self.cluster.job["spec"]["strategy"] != names.PARAMETER_SERVER
