@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := .venv/bin/python
 
 help:  ## list the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .uv/bin/uv:
 	python3 -m venv .uv
