@@ -27,8 +27,9 @@ def test_an_example_trains_to_its_accuracy(space: Space, example: str) -> None:
 
 def test_two_workers_are_on_different_nodes_and_their_model_is_loaded_by_another_pod(space: Space) -> None:
     space.kubectl.apply(manifests.claim(), manifests.example("digits-mwms"))
-    status = space.finished("digits")
+    space.ready("digits")  # a worker that still ends when the job has succeeded is deleted: asked while both run
     assert {pod["spec"]["nodeName"] for pod in space.pods("digits").values()} == {"node-1", "node-2"}
+    status = space.finished("digits")
     reader = manifests.stranger("reader")
     container = reader["spec"]["containers"][0]
     container["image"] = "disttrain-trainer:0.1.0"

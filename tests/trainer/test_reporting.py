@@ -98,3 +98,19 @@ def test_numbers_that_json_cannot_carry_become_words(value, sent):
 )
 def test_an_error_is_told_in_one_line(error, line):
     assert first_line(error) == line
+
+
+GRAPH_ERROR = """Graph execution error:
+
+Detected at node CollectiveReduceV2 defined at (most recent call last):
+  File "train.py", line 3, in <module>
+
+  File "loop.py", line 9, in run
+
+Collective ops is aborted by: Socket closed
+The error could be from a previous operation.
+"""
+
+
+def test_an_error_from_within_a_graph_is_told_without_its_traceback():
+    assert first_line(RuntimeError(GRAPH_ERROR)) == "RuntimeError: Collective ops is aborted by: Socket closed"

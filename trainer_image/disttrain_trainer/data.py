@@ -31,7 +31,7 @@ def batches_of(arrays: Any, context: DataContext) -> Any:
         raise ValueError(f"batches_of: the arrays differ in their first dimension: {sorted(lengths)}")
     examples = lengths.pop()
     if context.split == EVAL:
-        return tf.data.Dataset.from_tensor_slices(tensors).batch(context.batch_size)
+        return _untuned(tf.data.Dataset.from_tensor_slices(tensors).batch(context.batch_size))
     if examples < context.global_batch_size:
         raise ValueError(
             f"batches_of: {examples} examples are fewer than a global batch of {context.global_batch_size}"
@@ -62,4 +62,15 @@ def _training_batches(tensors: Any, examples: int, context: DataContext) -> Any:
 
     first_epoch = context.start_step // steps_per_epoch
     epochs = -(-context.total_steps // steps_per_epoch)
-    return tf.data.Dataset.range(first_epoch, epochs).flat_map(as_it_is(epoch_batches)).prefetch(2)
+    return _untuned(tf.data.Dataset.range(first_epoch, epochs).flat_map(as_it_is(epoch_batches)).prefetch(2))
+
+
+def _untuned(dataset: Any) -> Any:
+    """Without tf.data's autotuning, for which nothing is left to choose here.
+
+    Its thread may miss that the iterator is being deleted and sleep on, for up to a minute [TF 2.21], in which the
+    process can neither evaluate nor end.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)

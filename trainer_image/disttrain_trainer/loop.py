@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from disttrain_trainer import reporting
 from disttrain_trainer.errors import UsageError
-from disttrain_trainer.training import Progress, Training
+from disttrain_trainer.training import Progress, Training, keep_alive
 
 
 def run(training: Training) -> int:
@@ -21,7 +21,7 @@ def run(training: Training) -> int:
     settings, stop = training.settings, training.stop
     refuse_own_train_step(training.model)
     reporting.phase("compiling")
-    batches = iter(training.strategy.distribute_datasets_from_function(_replica_batches(training)))
+    batches = keep_alive(iter(training.strategy.distribute_datasets_from_function(_replica_batches(training))))
     one_step = _global_step(training)
     progress = Progress(settings, training.job.leader)
     step = training.start_step

@@ -37,8 +37,15 @@ def finite(value: float) -> float | str:
 
 
 def first_line(error: BaseException) -> str:
-    """`ValueError: what it says`, one line: what a status or a termination message has room for."""
+    """`ValueError: what it says`, one line: what a status or a termination message has room for.
+
+    TensorFlow's errors from within a tf.function begin with where the node was made, file by file; what went wrong
+    comes after that.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and lines[0] == "Graph execution error:":
+        files = [number for number, line in enumerate(lines) if line.startswith('File "')]
+        lines = lines[files[-1] + 1 if files else 1 :]
     name = type(error).__name__
     return f"{name}: {lines[0]}"[:MAX_TEXT] if lines else name
 

@@ -14,6 +14,7 @@ from disttrain_trainer.job import JobEnvironment
 from disttrain_trainer.stopping import StopSignal
 
 LOG_INTERVAL_SECONDS: Final = 10.0
+_ALIVE: Final[list[Any]] = []
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,15 @@ class Training:
             "seed": self.settings.seed,
         }
         return self.build_dataset(DataContext(**(values | other)))
+
+
+def keep_alive(iterator: Any) -> Any:
+    """Never delete this iterator: with autotuning on, which is tf.data's default, that can take a minute.
+
+    The leader would not export, and nobody end, before that (see `data._untuned`). The exit frees it.
+    """
+    _ALIVE.append(iterator)
+    return iterator
 
 
 class Progress:
