@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from disttrain_trainer.checkpoints import Checkpoints, steps_in
+from disttrain_trainer.checkpoints import CheckpointNotSeenError, Checkpoints, steps_in
 from disttrain_trainer.errors import UsageError
 from disttrain_trainer.job import CheckpointPolicy
 from tests.trainer.tiny import X, Y, build_model, state
@@ -128,8 +128,15 @@ def test_restore_from_without_a_checkpoint_is_refused(tmp_path):
 
 def test_a_worker_that_cannot_see_the_leaders_checkpoint_says_what_is_wrong(tmp_path):
     trained(tmp_path, 10)
-    with pytest.raises(UsageError, match="one volume that every worker mounts"):
+    with pytest.raises(CheckpointNotSeenError, match="one volume that every worker mounts"):
         Checkpoints(tmp_path, POLICY, build_model(), leader=False).restore_step(20)
+
+
+def test_a_worker_loads_what_the_leader_chose_though_there_is_a_newer_one(tmp_path):
+    _, states = trained(tmp_path, 10, 20)
+    model = build_model()
+    Checkpoints(tmp_path, POLICY, model, leader=False).restore_step(10)
+    assert state(model) == states[10]
 
 
 def test_what_a_killed_save_left_is_removed(tmp_path):

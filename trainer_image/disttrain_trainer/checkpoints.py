@@ -61,6 +61,10 @@ def trackables(model: Any) -> dict[str, Any]:
     return {"model": model, "optimizer": model.optimizer, "random_state": random_state}
 
 
+class CheckpointNotSeenError(Exception):
+    """A worker does not see the checkpoint that the leader resumes from."""
+
+
 class Checkpoints:
     """Saves and restores a model, its optimizer and the step. Only the leader writes; without a directory, nobody.
 
@@ -113,16 +117,19 @@ class Checkpoints:
         )
 
     def restore_step(self, step: int) -> None:
-        """Load the checkpoint that the leader has chosen. Raises UsageError if it is not there or not readable."""
-        found = self._where_to_start()
-        directory = found[0] if found else self.directory
+        """Load the checkpoint that the leader has chosen.
+
+        Raises CheckpointNotSeenError if it is not there or not readable, which ends this attempt only: on a network
+        file system a file may show up late.
+        """
+        found = [directory for directory in self._directories() if Path(f"{prefix_of(directory, step)}.index").exists()]
         try:
-            if directory is None or found is None:
-                raise FileNotFoundError("no checkpoint is there")
-            self._load(directory, step)
+            if not found:
+                raise FileNotFoundError(f"no {PREFIX}-{step} in {' or '.join(map(str, self._directories())) or 'it'}")
+            self._load(found[0], step)
         except (*UNREADABLE, FileNotFoundError) as error:
-            raise UsageError(
-                f"the leader resumes from step {step}, but this worker cannot read that checkpoint in {directory}: "
+            raise CheckpointNotSeenError(
+                f"the leader resumes from step {step}, but this worker cannot read that checkpoint: "
                 f"{reporting.first_line(error)}; spec.storage must be one volume that every worker mounts"
             ) from error
 
@@ -149,17 +156,20 @@ class Checkpoints:
         """True if the job's state outlives the process, whoever writes it."""
         return self.directory is not None
 
+    def _directories(self) -> list[Path]:
+        """Where a checkpoint to resume from may be: the job's own directory before the one of `restoreFrom`."""
+        own = [] if self.directory is None else [self.directory]
+        source = self._policy.restore_from
+        return own if source is None else [*own, source / CHECKPOINT_DIR, source]
+
     def _where_to_start(self) -> tuple[Path, list[int]] | None:
-        """The directory to resume from and its steps, newest first: the job's own, else `restoreFrom`."""
-        own = steps_in(self.directory) if self.directory is not None else []
-        if self.directory is not None and own:
-            return self.directory, own
+        """The directory to resume from and its steps, newest first; None: there is nothing to resume from."""
+        for directory in self._directories():
+            if steps := steps_in(directory):
+                return directory, steps
         source = self._policy.restore_from
         if source is None:
             return None
-        for directory in (source / CHECKPOINT_DIR, source):
-            if steps := steps_in(directory):
-                return directory, steps
         raise UsageError(f"spec.checkpoint.restoreFrom: no checkpoint in {source} or {source / CHECKPOINT_DIR}")
 
     def _load(self, directory: Path, step: int) -> None:
