@@ -114,6 +114,10 @@ class Shell:
     def wait_for_step(self, step: int, seconds: float = DEADLINE) -> None:
         eventually(lambda: self.status().get("progress", {}).get("step", 0) >= step, f"step {step}", seconds)
 
+    def wait_for_checkpoint(self, seconds: float = DEADLINE) -> None:
+        """Until the status tells of a saved checkpoint, so that a killed job has something to resume from."""
+        eventually(lambda: self.status().get("checkpoint", {}).get("step", 0) > 0, "a checkpoint", seconds)
+
     def processes(self) -> dict[int, str]:
         """What runs of what was started here: command lines by pid."""
         found = {}

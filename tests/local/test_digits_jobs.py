@@ -21,7 +21,6 @@ from tests.local.running import Shell, finish
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENOUGH = 0.93  # accuracy on held-out digits
-KILL_AT = 120  # step: past the first checkpoint, well before the end
 
 pytestmark = pytest.mark.xdist_group("tensorflow")
 
@@ -45,7 +44,7 @@ def run(directory: Path, example: str, victim: tuple[str, int] | None) -> Run:
     running = shell.start("run", "-o", "json", str(EXAMPLES / example))
     try:
         if victim is not None:
-            shell.wait_for_step(KILL_AT, seconds=300)
+            shell.wait_for_checkpoint(seconds=300)
             os.kill(shell.training_process(*victim, program="disttrain_trainer.run"), signal.SIGKILL)
         code, out, err = finish(running)
         return Run(code, json.loads(out)["status"], err, shell.processes())
