@@ -14,7 +14,7 @@ _PROFILES = {
     "fixed": settings(
         derandomize=True,
         database=None,
-        max_examples=40,
+        max_examples=80,
         stateful_step_count=40,
         phases=[Phase.explicit, Phase.generate],
     ),

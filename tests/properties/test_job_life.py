@@ -1,7 +1,7 @@
 """A job's whole life under everything that can go wrong, driven at random: the invariants of an honest operator.
 
 The operator dies between any two writes, works from stale caches, holds writes back; pods start, end, are evicted,
-deleted and vanish; people suspend, resume and scale. After every step the invariants I1 to I6 hold:
+deleted and vanish; people suspend, resume, scale, delete and create anew. After every step these invariants hold:
 
 I1  at most one pod a replica, and a gang never has new members beside old ones
 I2  everything made is owned by the job
@@ -18,19 +18,16 @@ the job ends as its rules say, with nothing left running.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from disttrain import names
 from disttrain.core import indexes
-from disttrain.core.model import Job, Manifest, Observed, Plan, Settings
-from disttrain.core.plan import plan
+from disttrain.core.model import Manifest, Plan
 from tests.properties.cluster import (
     Cluster,
-    ConflictError,
     Snapshot,
     attempt_of,
     in_role,
@@ -38,16 +35,13 @@ from tests.properties.cluster import (
     is_deleting,
     new_job,
     role_of,
-    told_cluster,
     uid_of,
 )
 from tests.properties.conftest import PROFILE
+from tests.properties.operated import GANG_ROLES, OperatedCluster
 
-SETTINGS = Settings(trainer_image="registry.test/trainer:1", agent_image="registry.test/agent:1")
-FIXPOINT = 8  # plans until an unchanged world needs none
 PATIENCE = 60  # rounds of operator and kubelet until a job without faults runs, or has ended
 
-GANG_ROLES = (names.CHIEF, names.WORKER)
 STRATEGIES: dict[str, dict[str, Any]] = {
     "Mirrored": {"strategy": "Mirrored", "roles": {"worker": {}}},
     "gang with a chief": {"strategy": "MultiWorkerMirrored", "roles": {"chief": {}, "worker": {"replicas": 2}}},
@@ -61,33 +55,22 @@ STRATEGIES: dict[str, dict[str, Any]] = {
         "roles": {"chief": {}, "worker": {"replicas": 2}, "ps": {"replicas": 2}, "evaluator": {}},
     },
 }
-CODES = [0, 1, 1, 42, 75, 137]
+CODES = [0, 0, 1, 42, 75, 137]
 SLEEPS = "sleeps"
 # How the operator reacts to what happened: fully, not yet, or it dies after so many writes.
 REACTIONS = [None, None, None, None, SLEEPS, SLEEPS, 0, 1, 2, 3]
 EVENTS = [
     *("kubelet_catches_up", "kubelet_catches_up", "pod_starts", "pod_is_gone"),
-    *(
-        "programs_end",
-        "programs_end",
-        "pod_is_evicted",
-        "pod_is_deleted",
-        "pod_vanishes",
-        "pod_obeys",
-        "child_is_deleted",
-    ),
-    *("spec_is_suspended", "spec_is_resumed", "spec_is_resumed", "spec_is_scaled", "job_is_recreated", "time_passes"),
+    *("programs_end", "programs_end", "pod_is_evicted", "pod_is_deleted", "pod_vanishes", "pod_obeys"),
+    *("spec_is_suspended", "spec_is_resumed", "spec_is_resumed", "spec_is_scaled", "job_is_recreated"),
+    *("child_is_deleted", "time_passes"),
     *("operator_works", "operator_holds_back", "operator_lags", "operator_lags", "operator_was_paused"),
     "one_failure_at_rest_is_one_restart",
 ]
 
 
-class JobLife(RuleBasedStateMachine):
+class JobLife(OperatedCluster):
     """The world and its operator, a step at a time."""
-
-    cluster: Cluster
-    history: list[Snapshot]
-    basis: int
 
     kind: ClassVar[str]
 
@@ -290,6 +273,16 @@ class JobLife(RuleBasedStateMachine):
         assert self.generation <= seen <= self.cluster.job["metadata"]["generation"]
         self.generation = seen
 
+    def _assert_earned(self, attempt: int) -> None:
+        """The deciding replicas of this attempt ended with 0 by themselves."""
+        spec = self.cluster.job["spec"]
+        done = [pod for pod in self.cluster.completed.values() if not self._is_gang() or attempt_of(pod) == attempt]
+        places = {(role_of(pod), int(pod["metadata"]["labels"][names.LABEL_INDEX])) for pod in done}
+        if spec.get("successPolicy", {}).get("type") == "AllWorkers":
+            assert {(names.WORKER, index) for index in range(spec["roles"]["worker"]["replicas"])} <= places
+        else:
+            assert ((names.CHIEF, 0) if "chief" in spec["roles"] else (names.WORKER, 0)) in places
+
     # --- the end of every story ---
 
     def teardown(self):
@@ -319,130 +312,6 @@ class JobLife(RuleBasedStateMachine):
             if wake_at is not None and wake_at > self.cluster.now:
                 self.cluster.now = wake_at
         raise AssertionError(f"the job does not get on: {self.cluster.status().to_manifest()}")
-
-    # --- the shell ---
-
-    def _plan(self, snapshot: Snapshot) -> Plan:
-        job: Job = snapshot.parsed()
-        assert not job.errors, job.errors
-        return plan(job, snapshot.observed, self.cluster.now, SETTINGS)
-
-    def _carry_out(self, snapshot: Snapshot, writes: int | None = None, hold: bool = False) -> Plan:
-        """As the shells do it: status first, and nothing else if that fails; broken off after some writes."""
-        decided = self._plan(snapshot)
-        is_fresh = self._is_fresh(snapshot)
-        left = writes if writes is not None else 10**6
-        if hold and decided.status is not None and not (decided.urgent or decided.deletes or decided.creates):
-            return decided
-        steps: list[Any] = [decided.status] if decided.status is not None else []
-        steps += [*decided.deletes, *decided.creates]
-        for step in steps[:left]:
-            if step is decided.status:
-                try:
-                    self.cluster.write_status(step, snapshot.resource_version)
-                except ConflictError:
-                    break
-                self.basis = self._age_of(snapshot.observed)
-            elif isinstance(step, dict):
-                assert not is_fresh or not self._would_meet_old_members(step)  # I1
-                self.cluster.create(step, by_mistake=snapshot.resource_version != self._resource_version())
-            else:
-                self.cluster.delete(step)
-        self._tick()
-        return decided
-
-    def _is_fresh(self, snapshot: Snapshot) -> bool:
-        return snapshot == self.cluster.snapshot()
-
-    def _would_meet_old_members(self, manifest: Manifest) -> bool:
-        """Whether a new member of a gang would find one of an earlier attempt."""
-        if manifest["kind"] != "Pod" or not self._is_gang() or role_of(manifest) not in GANG_ROLES:
-            return False
-        return any(attempt_of(pod) < attempt_of(manifest) for pod in self._members())
-
-    def _members(self) -> list[Manifest]:
-        return [pod for pod in in_role(self.cluster.pods.values(), *GANG_ROLES) if self.cluster.is_own(pod)]
-
-    def _age_of(self, observed: Observed) -> int:
-        known = (index for index in reversed(range(len(self.history))) if self.history[index].observed is observed)
-        return next(known, len(self.history))
-
-    def _settle(self):
-        """Plans until none is needed. Gives back when the last one wants to be woken."""
-        for _ in range(FIXPOINT):
-            decided = self._carry_out(self.cluster.snapshot())
-            if decided.status is None and not decided.deletes and not decided.creates:
-                assert decided.events == ()
-                self._assert_no_mix()
-                return decided.wake_at
-        raise AssertionError(f"the operator does not come to rest: {decided}")
-
-    def _assert_no_mix(self) -> None:  # I1, I9
-        """At rest a gang's pods that are to stay are of one attempt, and all pods were told of the same cluster."""
-        staying = [
-            pod
-            for pod in self.cluster.pods.values()
-            if self.cluster.is_own(pod)
-            and not is_deleting(pod)
-            and role_of(pod) != names.EVALUATOR
-            and uid_of(pod) not in self.cluster.mistakes
-        ]
-        if not self._has_ended():
-            assert len({told_cluster(pod) for pod in staying}) <= 1
-            assert not self._is_gang() or len({attempt_of(pod) for pod in staying}) <= 1
-
-    # --- what is what ---
-
-    def _tick(self, seconds: int = 1) -> None:
-        self.cluster.now += timedelta(seconds=seconds)
-        self.history.append(self.cluster.snapshot())
-
-    def _to_one(self, pods: list[Manifest], which: int, do) -> None:
-        if pods:
-            do(pods[which % len(pods)])
-
-    def _resource_version(self) -> int:
-        version: int = self.cluster.job["metadata"]["resourceVersion"]
-        return version
-
-    def _is_gang(self) -> bool:
-        return self.cluster.job["spec"]["strategy"] != names.PARAMETER_SERVER
-
-    def _is_active(self) -> bool:
-        status = self.cluster.status()
-        return not self._has_ended() and not status.is_true(names.SUSPENDED) and not self.cluster.job["spec"]["suspend"]
-
-    def _has_ended(self) -> bool:
-        status = self.cluster.status()
-        return status.is_true(names.SUCCEEDED) or status.is_true(names.FAILED)
-
-    def _is_running(self) -> bool:
-        return self.cluster.status().phase == names.RUNNING
-
-    def _left_running(self) -> bool:
-        return any(pod["status"]["phase"] in ("Pending", "Running") for pod in self.cluster.pods.values())
-
-    def _current(self, pods: list[Manifest]) -> list[Manifest]:
-        """Those that are not accounted for, by the stored status."""
-        status = self.cluster.status()
-        return [
-            pod
-            for pod in pods
-            if not is_deleting(pod)
-            and self.cluster.is_own(pod)
-            and uid_of(pod) not in status.accounted_pods
-            and not (self._is_gang() and role_of(pod) in GANG_ROLES and attempt_of(pod) < status.attempt)
-        ]
-
-    def _assert_earned(self, attempt: int) -> None:
-        """The deciding replicas of this attempt ended with 0 by themselves."""
-        spec = self.cluster.job["spec"]
-        done = [pod for pod in self.cluster.completed.values() if not self._is_gang() or attempt_of(pod) == attempt]
-        places = {(role_of(pod), int(pod["metadata"]["labels"][names.LABEL_INDEX])) for pod in done}
-        if spec.get("successPolicy", {}).get("type") == "AllWorkers":
-            assert {(names.WORKER, index) for index in range(spec["roles"]["worker"]["replicas"])} <= places
-        else:
-            assert ((names.CHIEF, 0) if "chief" in spec["roles"] else (names.WORKER, 0)) in places
 
 
 class Mirrored(JobLife):

@@ -7,11 +7,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from hypothesis import HealthCheck, settings
+
 from disttrain import names
 from disttrain.api.parse import parse_job
 from disttrain.api.status import JobStatus
 from disttrain.core.model import Child, Exit, Job, Observed, Plan, Pod, Report, Settings
 from disttrain.core.plan import plan
+
+ANYTHING = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For tests with generated input: the same every time, however busy the machine is."""
 
 NOW = datetime(2026, 12, 1, 12, 0, 0, tzinfo=UTC)
 SETTINGS = Settings(trainer_image="registry.test/trainer:1", agent_image="registry.test/agent:1")

@@ -14,7 +14,7 @@ from disttrain import names
 from disttrain.core import desired
 from disttrain.core.model import Child
 from disttrain.core.observe import EXIT_UNKNOWN, child_from_manifest, is_kubelet_rejection, pod_from_manifest
-from tests.unit.core.factory import NOW, SETTINGS, UID, gang
+from tests.unit.core.factory import ANYTHING, NOW, SETTINGS, UID, gang
 
 TRAINER = {"name": "trainer", "resources": {"limits": {"memory": "16Gi"}}}
 TEMPLATE = {"spec": {"containers": [TRAINER, {"name": "logger", "image": "r/logger:1"}]}}
@@ -346,6 +346,7 @@ POD_LIKE = st.recursive(
 )
 
 
+@ANYTHING
 @given(status=POD_LIKE, metadata=st.dictionaries(st.sampled_from(sorted(MADE["metadata"])), JSON, max_size=4))
 def test_garbage_is_survived(status, metadata):
     made = body(**metadata)
@@ -353,6 +354,7 @@ def test_garbage_is_survived(status, metadata):
     pod_from_manifest(made)
 
 
+@ANYTHING
 @given(spec=JSON, deleted=JSON, grace=JSON)
 def test_a_garbled_spec_or_deletion_is_survived(spec, deleted, grace):
     made = body(container(terminated(0)), deletionTimestamp=deleted, deletionGracePeriodSeconds=grace)
@@ -360,6 +362,7 @@ def test_a_garbled_spec_or_deletion_is_survived(spec, deleted, grace):
     pod_from_manifest(made)
 
 
+@ANYTHING
 @given(metadata=JSON)
 def test_a_garbled_child_is_survived(metadata):
     child_from_manifest("Service", {"metadata": metadata})

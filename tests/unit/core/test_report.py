@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from disttrain.core.model import Report
 from disttrain.core.report import parse_time, printable, report_from_message, report_from_status
+from tests.unit.core.factory import ANYTHING
 
 FULL = {
     "version": 1,
@@ -98,6 +99,7 @@ def test_what_is_no_time_is_none(text):
     assert parse_time(text) is None
 
 
+@ANYTHING
 @given(st.text())
 def test_a_printable_text_is_printable(text):
     assert printable(text, 20).isprintable()
@@ -111,11 +113,13 @@ JSON = st.recursive(
 )
 
 
+@ANYTHING
 @given(st.dictionaries(st.sampled_from([*FULL, "step", "metrics"]), JSON))
 def test_garbage_is_survived(data):
     report_from_status(data)
 
 
+@ANYTHING
 @given(st.text(max_size=50).map(lambda text: "{" + text))
 def test_a_garbled_message_is_survived(message):
     report_from_message(message)
